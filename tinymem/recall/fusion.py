@@ -127,8 +127,7 @@ class ScoredCandidates:
         A word of df among n passages counts ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 where no other has it.
         """
         rarity = np.logaddexp(0, self.found.rarity) / np.log(len(self.snapshot.id) + 1)
-        shared: Vectors = (self.found.marks(self.found.terms[self.rows]) @ rarity).astype(np.float32)
-        return shared
+        return (self.found.marks(self.found.terms[self.rows]) @ rarity).astype(np.float32)
 
     @cached_property
     def stated(self) -> Vectors:

@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 
 from tinymem.messages.characters import visible
 from tinymem.protocols import Span
@@ -275,9 +276,7 @@ _OPENING = re.compile(rf"<((?:{'|'.join(KINDS)})-([0-9]{{1,75}})) [^>\n]{{0,100}
 def own_blocks(text: str, key: bytes) -> list[tuple[int, int]]:
     """Find the blocks in `text` that the memory with this `key` made: `[start, end)`, in order, disjoint."""
     found: list[tuple[int, int]] = []
-    for tried, opening in enumerate(_OPENING.finditer(text)):
-        if tried == MOST:
-            break
+    for opening in islice(_OPENING.finditer(text), MOST):
         if found and opening.start() < found[-1][1]:
             continue  # inside of one
         closing = f"\n</{opening[1]}>"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -82,7 +83,7 @@ def _named(codes: Mapping[str, int], names: Iterable[str | None]) -> Mapping[str
     for name in new:
         if not isinstance(name, str):
             raise ValueError(f"{describe_type(name)} is not a name")
-    return {**codes, **{name: len(codes) + place for place, name in enumerate(new)}} if new else codes
+    return {**codes, **dict(zip(new, count(len(codes))))} if new else codes
 
 
 class Snapshot:

@@ -15,7 +15,7 @@ from tinymem.errors import EmbedderError, TinymemError, safe_summary
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.passages import WHOLE, cut
 from tinymem.recall.query.dates import MONTHS, WEEKDAYS, Span, spans
-from tinymem.recall.query.identifiers import NONE, Codes, codes_of, identifiers, read_question
+from tinymem.recall.query.identifiers import NONE, Codes, codes_of, identifiers, labels, named
 from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 from tinymem.stores.words import CJK, blank_cjk, has_cjk
@@ -138,7 +138,7 @@ class Query:
         text: The text.
         vectors: `(m, dimensions)`: of the topic, then of its passages if it is long.
         now: The time when it is asked.
-        identifiers: Hashes of the identifiers in the text.
+        identifiers: Hashes of the identifiers in a stretch.
         named: Hashes of those of a question that name one thing.
         labels: Those of a question that can only mean one thing, with the words by which a text has them.
         spans: The spans of time that it names, if it is a question.
@@ -154,7 +154,7 @@ class Query:
     now: datetime
     identifiers: Codes = field(default_factory=lambda: NONE)
     named: Codes = field(default_factory=lambda: NONE)
-    spans: tuple[Span, ...] = ()
+    spans: Sequence[Span] = ()
     names: tuple[str, ...] = ()
     topic: str = ""
     is_stretch: bool = False
@@ -211,14 +211,8 @@ def analyse(
         pieces = cut(text)[-MAX_VECTORS:] if len(text) > WHOLE and not words else ()  # the newest of a long text
         texts = [topic, *(text[start:end] for start, end in pieces)]
         query = replace(query, vectors=embed_texts(embedder, texts, asked=True), embedder=embedder.name)
+    found = identifiers(text)
     if is_stretch:
-        return replace(query, identifiers=codes_of(identifiers(text)))
-    return _with_hints(query, since, until, speakers)
-
-
-def _with_hints(query: Query, since: float, until: float, speakers: Collection[str]) -> Query:
-    """Return a question with the identifiers, labels, dates and names in it."""
-    every, named, labels = read_question(query.text)
-    dates = tuple(spans(blank_cjk(query.text), query.now, since, until))
-    names = find_names(query.text, speakers)
-    return replace(query, identifiers=every, named=named, labels=labels, spans=dates, names=names)
+        return replace(query, identifiers=codes_of(found))
+    dates, names = spans(blank_cjk(text), now, since, until), find_names(text, speakers)
+    return replace(query, named=named(found), labels=labels(found), spans=dates, names=names)

@@ -113,14 +113,12 @@ _MONTH_YEAR = re.compile(rf"\b{_PART}?{_MONTH},?\s+(?:of\s+)?{_YEAR}", re.IGNORE
 # Without a year or a day, "may" and "march" are words: something must say that a month is meant.
 _MONTH_ONLY = re.compile(rf"\b(?:{_PART}|(?i:in|of|since|during|by|until|through|for|last|this|to|from)\s+){_MONTH}")
 _YEAR_ONLY = re.compile(rf"\b(?:in|of|since|during|year)\s+{_YEAR}", re.IGNORECASE)
-_AGO = re.compile(r"\b(?:(?P<number>\d{1,3})\s+)(?P<unit>day|week|month|year)s?\s+ago\b", re.IGNORECASE)
+# In small letters
+_AGO = re.compile(r"\b(?:(?P<number>\d{1,3})\s+)(?P<unit>day|week|month|year)s?\s+ago\b")
 _PAST = re.compile(
     r"\b(?:last|past|previous|recent)\s+(?:(?P<number>\d{1,3})\s+)?(?P<unit>day|week|month|year)s?\b",
-    re.IGNORECASE,
 )
-_WEEKDAY = re.compile(
-    rf"\b(?:last|past|on|since|this(?! weekend))\s+(?P<weekday>{'|'.join(WEEKDAYS)}|weekend)\b", re.IGNORECASE
-)
+_WEEKDAY = re.compile(rf"\b(?:last|past|on|since|this(?! weekend))\s+(?P<weekday>{'|'.join(WEEKDAYS)}|weekend)\b")
 
 
 def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
@@ -143,18 +141,18 @@ def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
 def _found(text: str, now: datetime, first: float, last: float) -> Iterator[Span]:
     either = r"\g<year>-\g<month>-\g<day> \g<year>-\g<day>-\g<month>"  # may be the day
     text = _NUMBERS.sub(either, _in_english(text))
+    newest = _year(last, now)
+    years = range(max(_year(first, now), newest - YEARS + 1), newest + 1)
     for pattern in (_ISO, _MONTH_DAY, _DAY_MONTH, _MONTH_YEAR, _MONTH_ONLY, _YEAR_ONLY):
         for match in pattern.finditer(text):
             named = match.groupdict()
             year = named.get("year")
-            newest = int(year) if year else _year(last, now)
-            oldest = newest if year else max(_year(first, now), newest - YEARS + 1)
-            for each in range(oldest, newest + 1):
+            for each in [int(year)] if year else years:
                 with suppress(ValueError):  # the 31st of June
                     yield _span(named, each, now)
         text = pattern.sub(" ", text)  # a date is read once, by the most exact pattern
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    for days, length in _relative(text, today.weekday()):
+    for days, length in _relative(text.lower(), today.weekday()):
         yield _between(today - timedelta(days=min(days, today.toordinal() - 1)), length)
 
 
@@ -199,18 +197,16 @@ def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:
 def _relative(text: str, weekday: int) -> Iterator[tuple[int, int]]:
     """Yield how many days ago a span begins that is named by its distance from a `weekday`, and its days."""
     for match in _AGO.finditer(text):
-        unit = UNITS[match["unit"].lower()]
+        unit = UNITS[match["unit"]]
         slack = unit // 2  # "two weeks ago" is about two weeks ago
         yield int(match["number"]) * unit + slack, 2 * slack + 1
     for match in _PAST.finditer(text):
-        unit = UNITS[match["unit"].lower()]
-        days = int(match["number"] or 2) * unit
+        days = int(match["number"] or 2) * UNITS[match["unit"]]
         yield days, days + bool(match["number"])
     for match in _WEEKDAY.finditer(text):
-        named = match["weekday"].lower()
-        is_day = named in WEEKDAYS
-        begin = WEEKDAYS.index(named if is_day else "saturday")
-        yield (weekday - begin - 1) % 7 + 1, 1 if is_day else 2
+        named = match["weekday"]
+        begin = WEEKDAYS.index("saturday" if named == "weekend" else named)
+        yield (weekday - begin - 1) % 7 + 1, 1 + (named == "weekend")
 
 
 def _between(start: datetime, days: int) -> Span:

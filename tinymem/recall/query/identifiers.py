@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from tinymem.stores.words import blank_cjk
 
 __all__ = [
     "NAME", "NONE", "NUMBER", "PATH", "Codes", "Seen", "classes", "codes_of", "files_of", "hashes",
-    "identifiers", "labels", "named", "read", "read_question",
+    "identifiers", "labels", "named", "read",
 ]  # fmt: skip
 
 Codes: TypeAlias = npt.NDArray[np.uint32]
@@ -120,9 +120,8 @@ def named(names: Iterable[str]) -> Codes:
     A label is looked for in each of its spellings.
     """
     marked = [name for name in names if _MARKED.search(name) or name.count("/") > 1]
-    found = [name for name in marked if not _COMMON.fullmatch(name)]
-    spellings = dict.fromkeys(chain.from_iterable(map(_spellings, found)))
-    return codes_of(spellings)
+    found = filterfalse(_COMMON.fullmatch, marked)
+    return codes_of(dict.fromkeys(chain.from_iterable(map(_spellings, found))))
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
@@ -137,12 +136,6 @@ def labels(names: Iterable[str]) -> dict[str, str]:
         for name, parts in found.items()
         if parts and len(parts[2]) >= LEAST_DIGITS and not _COMMON.fullmatch(name)
     }
-
-
-def read_question(text: str) -> tuple[Codes, Codes, dict[str, str]]:
-    """Return the hashes of a question's identifiers, and of those that name one thing, and its labels."""
-    names = identifiers(text)
-    return codes_of(names), named(names), labels(names)
 
 
 def _spellings(name: str) -> tuple[str, ...]:
@@ -176,7 +169,6 @@ class Seen:
 
     def __init__(self, room: int = 0, tables: Codes | None = None, rows: int = 0) -> None:
         self.tables: Codes = np.zeros((2, self.slots(room)), np.uint32) if tables is None else tables
-        self._mask = np.uint32(self.tables.shape[1] - 1)
         self._rows = rows
 
     @staticmethod
@@ -185,7 +177,7 @@ class Seen:
         return 1 << max(10, (2 * room - 1).bit_length())
 
     def _slots(self, codes: Codes) -> Codes:
-        return codes >> np.uint32(2) & self._mask
+        return codes >> np.uint32(2) & np.uint32(self.tables.shape[1] - 1)
 
     def extend(self, codes: Codes, rows: Ids, typed: npt.NDArray[np.bool_]) -> None:
         """Take in the identifiers of passages `rows`, which ascend; the agent `typed` the marked ones."""

@@ -115,7 +115,7 @@ def _find_asking(
     is_alike = may_ask & [*map(request.is_alike, texts, ~is_hidden)]
     asks: npt.NDArray[np.bool_] = is_alike | [*map(request.only_asks, texts, _is_by_agent(here))]
     behind = _find_answers(rows, catalog)
-    open_ = np.flatnonzero(asks & ~is_alike & (behind > rows))
+    open_ = np.flatnonzero(asks & ~is_alike & (behind >= 0))
     if len(open_):
         answers = behind[open_]
         texts = _texts_of(answers, catalog, steps)
@@ -154,7 +154,7 @@ class Request:
 
     def __init__(self, question: str) -> None:
         is_request = is_question(question) or _OPEN.match(question) or _INTENT.match(question)
-        self._words, self._content = request_words(question), [*_content(question)] if is_request else []
+        self._words, self._content = request_words(question), _content(question) if is_request else []
 
     def is_alike(self, text: str, of_another: bool) -> bool:
         """Return whether a text begins as the question does and has most of its words: its answer seldom does.
@@ -197,12 +197,13 @@ def _asks(sentence: str, asked: Sequence[str], by_agent: bool) -> bool:
     is_intent = _INTENT.match(sentence) or (by_agent and _OWN_INTENT.match(sentence))
     if not asks and not is_intent:
         return False
-    found = [*_content(sentence)]
+    found = _content(sentence)
     shared = sum(_is_alike(word, asked) for word in found)
+    if shared < SHARED * len(found):
+        return False
     if asks and (shared == len(found) or _OPEN.match(sentence)):
-        return shared >= SHARED * len(found)
-    names = (word for word in _NAME.findall(sentence) if not _is_alike(word.lower(), asked))
-    return bool(is_intent or by_agent) and shared >= SHARED * len(found) and not any(names)
+        return True
+    return bool(is_intent or by_agent) and all(_is_alike(name.lower(), asked) for name in _NAME.findall(sentence))
 
 
 def request_words(text: str) -> list[str]:
@@ -210,9 +211,9 @@ def request_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _content(text: str) -> Iterable[str]:
+def _content(text: str) -> list[str]:
     """Return the words of a text that say what it is about."""
-    return (word for word in request_words(text) if word not in STOP_WORDS and word not in _TELLING)
+    return [word for word in request_words(text) if word not in STOP_WORDS and word not in _TELLING]
 
 
 def _is_alike(word: str, others: Iterable[str]) -> bool:

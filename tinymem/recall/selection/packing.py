@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from operator import attrgetter
 
@@ -64,27 +65,26 @@ class Repetitions:
         return True
 
 
+@dataclass
 class _Packer:
     """The passages that are chosen for a block."""
 
-    def __init__(
-        self,
-        ranked: Sequence[RankedPassage],
-        steps: OpenedSteps,
-        limits: Limits,
-        changes: Changes | None,
-        newest: Newest,
-    ) -> None:
-        self.ranked, self.steps, self.limits, self.changes, self.newest = ranked, steps, limits, changes, newest
-        self.most = limits.k or len(ranked)
-        self.repetitions = Repetitions(limits.diversity)
+    ranked: Sequence[RankedPassage]
+    steps: OpenedSteps
+    limits: Limits
+    changes: Changes | None
+    newest: Newest
+
+    def __post_init__(self) -> None:
+        self.most = self.limits.k or len(self.ranked)
+        self.repetitions = Repetitions(self.limits.diversity)
         self.chosen: list[RankedPassage] = []
         self.sessions: dict[str, set[str | None]] = {}  # of what is chosen, by header,
         self.labelled: set[tuple[object, ...]] = set()  # and its parts
         self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
         self.spans: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # that the model sees, by step and part
-        for item in limits.shown:
+        for item in self.limits.shown:
             self.repetitions.take(Utterance(item.text, speaker_key(item.step, item.step.parts()[item.part])))
             self.spans.setdefault((item.step.step_number or 0, item.part), []).append((item.start, item.end))
 
