@@ -13,7 +13,7 @@ from tinymem.protocols import Ids, Lexical, Vectors
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import closeness
 from tinymem.recall.query.identifiers import Codes
-from tinymem.recall.snapshot import SAID, Snapshot
+from tinymem.recall.snapshot import SAID, Snapshot, ranges
 from tinymem.stores.bm25 import highest
 
 __all__ = ["Candidates", "gather", "products"]
@@ -147,7 +147,6 @@ def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, centres: Ids, steps: 
     """Mark `rows`, and around the `centres` among them the passages of a step, the one before and the one after."""
     chosen[rows] = True
     wanted = np.unique(steps[centres])
-    first, end = np.searchsorted(steps, wanted, "left"), np.searchsorted(steps, wanted, "right")
-    spans = np.maximum(first - 1, 0), np.minimum(end, first + 30) + 1
-    for low, high in zip(*(span.tolist() for span in spans), strict=True):
-        chosen[low:high] = True
+    before, end = np.searchsorted(steps, wanted) - 1, np.searchsorted(steps, wanted, "right")
+    places = ranges(before, np.minimum(end - before, 31) + 1)
+    chosen[np.clip(places, 0, len(steps) - 1)] = True

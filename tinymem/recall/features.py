@@ -20,7 +20,7 @@ from tinymem.recall.query.analysis import ASKING, Query, names_inside, spelled_a
 from tinymem.recall.query.dates import DAY, closeness
 from tinymem.recall.query.identifiers import NUMBER, PATH, Codes, classes, files_of
 from tinymem.recall.query.words import newest_call
-from tinymem.recall.snapshot import ACT, SAID, TOOL, Snapshot
+from tinymem.recall.snapshot import ACT, SAID, TOOL, Snapshot, ranges
 from tinymem.stores.words import has_cjk
 
 __all__ = ["FEATURES", "NAMES", "Feature", "Rows", "features"]
@@ -135,8 +135,7 @@ class Rows:
     def spread(self, known: Ids) -> tuple[Ids, Ids]:
         """Return all rows of steps that ascend, and the place of the first row of each among these."""
         lengths = self._ends(known) - known
-        before = np.cumsum(lengths) - lengths
-        return np.repeat(known - before, lengths) + np.arange(lengths.sum()), before
+        return ranges(known, lengths), np.cumsum(lengths) - lengths
 
     def best(self, chosen: Ids, signals: Sequence[Vectors]) -> Iterator[Vectors]:
         """Yield for each signal the best passage of each of the `chosen` steps, of any shape; 0 for step -1."""

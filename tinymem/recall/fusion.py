@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
@@ -127,7 +126,8 @@ class ScoredCandidates:
         A word of df among n passages counts ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 where no other has it.
         """
         rarity = np.logaddexp(0, self.found.rarity) / np.log(len(self.snapshot.id) + 1)
-        return (self.found.marks(self.found.terms[self.rows]) @ rarity).astype(np.float32)
+        shared: Vectors = (self.found.marks(self.found.terms[self.rows]) @ rarity).astype(np.float32)
+        return shared
 
     @cached_property
     def stated(self) -> Vectors:
@@ -173,18 +173,13 @@ class ScoredCandidates:
         snapshot, rows = self.snapshot, self.rows
         order = np.argsort(price_of(snapshot.end[rows] - snapshot.start[rows]) - self.scores, kind="stable")
         order = order[: 64 + budget // 8]
-        whys = [partial(self.why, place) for place in order.tolist()]
+        # each has a copy of its features, so that what comes back holds neither the snapshot nor those of others
+        weighed = zip(self.features[order], self.kinds[order].tolist(), strict=True)
+        whys = [partial(self.fusion.contributions, features.copy(), kind) for features, kind in weighed]
         judged = (self.scores, self.relevance, self._are_relevant(limits), snapshot.kind[rows])
         scores, chances, relevant, kinds = (column[order].tolist() for column in judged)
         places = snapshot.places_of(rows[order])
         return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, relevant, kinds)]
-
-    def why(self, place: int) -> Callable[[], Mapping[str, float]]:
-        """Return what gives the share of each feature in the score of a candidate.
-
-        It has a copy of that one's features, so that what comes back holds neither the snapshot nor those of others.
-        """
-        return partial(self.fusion.contributions, self.features[place].copy(), int(self.kinds[place]))
 
     def _are_relevant(self, limits: Limits) -> npt.NDArray[np.bool_]:
         """Mark what is of the least relevance, or worth its tokens beside the best."""

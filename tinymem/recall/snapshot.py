@@ -5,7 +5,7 @@ Row i of every array is the same passage. Rows are in the order of the journal, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import count
@@ -19,7 +19,7 @@ from tinymem.errors import describe_type
 from tinymem.protocols import EmbeddedPassage, Ids, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 
-__all__ = ["COLUMNS", "KINDS", "TABLES", "PassagePlace", "Room", "Snapshot"]
+__all__ = ["COLUMNS", "KINDS", "TABLES", "PassagePlace", "Room", "Snapshot", "ranges"]
 
 PassagePlace: TypeAlias = tuple[int, int, int, int]  # number of its step, part, start, end
 
@@ -72,18 +72,26 @@ class Room:
         return room
 
 
-def _codes(table: Mapping[str, int], names: Sequence[str | None]) -> Ids:
-    """Return the integers of names, of which few differ; -1 for None."""
-    return np.array([-1 if name is None else table[name] for name in names], np.int64)
+def ranges(starts: Ids, lengths: Ids) -> Ids:
+    """Return the numbers in ranges that begin at `starts`, one range after the other.
+
+    >>> ranges(np.array([10, 20]), np.array([3, 2])).tolist()
+    [10, 11, 12, 20, 21]
+    """
+    return np.repeat(starts + lengths - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
 
 
-def _named(codes: Mapping[str, int], names: Iterable[str | None]) -> Mapping[str, int]:
-    """Return the integers of names, with new ones for those that have none; ValueError for what is no name."""
+def _coded(codes: Mapping[str, int], names: Sequence[str | None]) -> tuple[Mapping[str, int], Ids]:
+    """Return the integers of names, with new ones for those that have none, and names as these; -1 for None.
+
+    ValueError for what is no name.
+    """
     new = [name for name in dict.fromkeys(names) if name is not None and name not in codes]
     for name in new:
         if not isinstance(name, str):
             raise ValueError(f"{describe_type(name)} is not a name")
-    return {**codes, **dict(zip(new, count(len(codes))))} if new else codes
+    known = {**codes, **dict(zip(new, count(len(codes))))} if new else codes
+    return known, np.array([-1 if name is None else known[name] for name in names], np.int64)
 
 
 class Snapshot:
@@ -174,8 +182,10 @@ class Snapshot:
         self._check(new)
         longer = copy(self)
         for table, column in TABLES.items():
-            setattr(longer, table, _named(getattr(self, table), getattr(new, column)))
-        added = longer._columns_of(new, len(self.identifiers))
+            known, codes = _coded(getattr(self, table), getattr(new, column))
+            setattr(longer, table, known)
+            new = new._replace(**{column: codes})
+        added = _columns_of(new, len(self.identifiers))
         rooms = {
             name: column.followed(len(getattr(self, name)), added[name], max(room, LEAST_ROOM))
             for name, column in self.rooms.items()
@@ -187,28 +197,6 @@ class Snapshot:
         is_new = is_moved or Seen.slots(total) != self.seen.tables.shape[1]
         longer._note_identifiers(Seen(total) if is_new else self.seen, 0 if is_new else len(self))
         return longer
-
-    def _columns_of(self, new: Any, identifiers: int) -> dict[str, npt.NDArray[Any]]:
-        """Return passages as columns, behind so many `identifiers`."""
-        codes = read(b"".join(new.identifiers))
-        ends = identifiers + np.cumsum([len(each) // codes.itemsize for each in new.identifiers])
-        return {
-            "vectors": _unit_vectors(new), "id": new.id, "step": new.step, "time": new.time,
-            "session": _codes(self.sessions, new.session), "places": self._places_of(new),
-            "identifiers": codes, "identifier_ends": ends,
-        }  # fmt: skip
-
-    def _places_of(self, new: Any) -> npt.NDArray[np.void]:
-        kinds, places = np.array(new.kind, object), np.zeros(len(new.id), PLACE)
-        for name in ("part", "start", "end", "asks", "milestone"):
-            places[name] = getattr(new, name)
-        places["kind"] = [KINDS.get(kind, SAID) for kind in new.kind]
-        places["reply"] = (kinds == "reply") | (kinds == "final_answer")
-        places["announces"] = kinds == "announcement"
-        places["rule"] = kinds == "rule"
-        for table in ("speakers", "types", "toolsets"):
-            places[TABLES[table]] = _codes(getattr(self, table), getattr(new, TABLES[table]))
-        return places
 
     def _check(self, new: Any) -> None:
         """Raise ValueError unless ids and steps are in order, and vectors, places and times are possible."""
@@ -234,8 +222,7 @@ class Snapshot:
         ends = self.identifier_ends
         starts = np.where(rows > 0, ends[rows - 1], 0)
         lengths = ends[rows] - starts
-        where = np.repeat(starts + lengths - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
-        return self.identifiers[where], lengths
+        return self.identifiers[ranges(starts, lengths)], lengths
 
     def rows_with(self, codes: Codes) -> tuple[Ids, Codes]:
         """Return the rows that hold one of these identifiers, a row once for each, and which one it is."""
@@ -250,6 +237,27 @@ def _columns(rows: Sequence[Any]) -> Any:
     numbers = {name: np.array(getattr(columns, name), np.int64) for name in ("id", "step", "part", "start", "end")}
     vectors = np.frombuffer(b"".join(columns.vector), "<f2").reshape(len(rows), -1)
     return columns._replace(**numbers, vector=vectors, time=np.array(columns.time, np.float64))
+
+
+def _columns_of(new: Any, identifiers: int) -> dict[str, npt.NDArray[Any]]:
+    """Return passages whose names are integers as the columns of a snapshot, behind so many `identifiers`."""
+    codes = read(b"".join(new.identifiers))
+    ends = identifiers + np.cumsum([len(each) // codes.itemsize for each in new.identifiers])
+    return {
+        "vectors": _unit_vectors(new), "id": new.id, "step": new.step, "session": new.session, "time": new.time,
+        "places": _places_of(new), "identifiers": codes, "identifier_ends": ends,
+    }  # fmt: skip
+
+
+def _places_of(new: Any) -> npt.NDArray[np.void]:
+    kinds, places = np.array(new.kind, object), np.zeros(len(new.id), PLACE)
+    for name in ("part", "start", "end", "speaker", "type", "tools", "asks", "milestone"):
+        places[name] = getattr(new, name)
+    places["kind"] = [KINDS.get(kind, SAID) for kind in new.kind]
+    places["reply"] = (kinds == "reply") | (kinds == "final_answer")
+    places["announces"] = kinds == "announcement"
+    places["rule"] = kinds == "rule"
+    return places
 
 
 def _unit_vectors(new: Any) -> Vectors:

@@ -186,12 +186,11 @@ def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:
     length = calendar.monthrange(year, number)[1]
     if day is None:
         before, last = PARTS[(named.get("part") or "").lower()]
-        last = min(last, length)
     else:
         before, last = int(day) - 1, int(day)
         if to and last < int(to) <= length:  # "on March 5 and 60 people" is a day
             last = int(to)
-    return _between(datetime(year, number, before + 1, tzinfo=now.tzinfo), last - before)
+    return _between(datetime(year, number, before + 1, tzinfo=now.tzinfo), min(last, length) - before)
 
 
 def _relative(text: str, weekday: int) -> Iterator[tuple[int, int]]:

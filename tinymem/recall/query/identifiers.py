@@ -67,9 +67,8 @@ def identifiers(text: str) -> list[str]:
     """
     found: dict[str, None] = {}
     for run in _RUN.findall(blank_cjk(text)):
-        if len(run) > LONGEST:
-            continue
-        if run.isalpha() and (run.islower() or run.istitle()):  # nearly all of them: words of a language
+        is_word = run.isalpha() and (run.islower() or run.istitle())  # nearly all are: words of a language
+        if is_word or len(run) > LONGEST:
             continue
         date = _DATE.match(run)
         if date:

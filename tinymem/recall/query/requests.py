@@ -102,7 +102,7 @@ def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Colle
         rows = np.union1d(rows, np.flatnonzero(np.isin(catalog.step, newest))[-LOOKED_AT:])
     places = catalog.places[rows]
     short: Ids = rows[(places["kind"] != TOOL) & (places["end"] - places["start"] <= length)]
-    return short if len(short) <= LOOKED_AT else short[highest(found.bm25[short], LOOKED_AT)]
+    return short[highest(found.bm25[short], LOOKED_AT)]
 
 
 def _find_asking(

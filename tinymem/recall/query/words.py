@@ -27,7 +27,7 @@ NESTED = 100  # values of one call's arguments that are read
 
 _CALL = re.compile(r"(?:(?<=\s)|^)[A-Za-z_][\w.:-]{0,80}\((?=\{\s*(?:\"|\}))", re.MULTILINE)
 _VALUE = re.compile(r"(?<=[:,\[ ])\"((?:[^\"\\]|\\.)*)(?:\"(?!\s*:)|\\?$)")  # of arguments that were cut off
-_END = re.compile(r"(?:^|\S) $")
+_END = re.compile(r"(?:^|(?<=\S)) $", re.MULTILINE)  # of a message
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt])")
 
 
@@ -100,12 +100,7 @@ def newest_call(stretch: str) -> str:
 
 def _words(owed: int, lines: list[str], is_end: bool = False) -> str:
     """Return what is said behind so many outputs, and at the end of the stretch those that are short."""
-    messages: list[list[str]] = [[]]
-    for line in lines:
-        messages[-1].append(line)
-        if _END.search(line):
-            messages.append([])
-    texts = ["\n".join(message).strip() for message in messages]
+    texts = [text.strip() for text in _END.split("\n".join(lines))]
     short = [text for text in texts[:owed] if is_end and len(text) <= SHORT]
     return "\n".join(filter(None, (*short, *(text[:MOST] for text in texts[owed:]))))
 

@@ -93,7 +93,7 @@ class RankedPassage(NamedTuple):
     start: int
     end: int
     score: float
-    why: Callable[[], Callable[[], Mapping[str, float]]]
+    why: Callable[[], Mapping[str, float]]
     relevance: float = 0.0
     is_relevant: bool = True
     kind: int = SAID  # of `Snapshot.kind`

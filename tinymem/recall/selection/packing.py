@@ -230,7 +230,7 @@ def _unite(first: RankedPassage, last: RankedPassage) -> RankedPassage:
 def _excerpt(passage: RankedPassage) -> Excerpt:
     _, part, start, end, score, why, relevance, *_ = passage
     shown = passage.shown
-    more = passage.tokens, score, relevance, why(), passage.newer, shown.gone
+    more = passage.tokens, score, relevance, why, passage.newer, shown.gone
     return Excerpt(shown.opened.step, part, start, end, shown.said.text, *more, line=_line(passage))
 
 
