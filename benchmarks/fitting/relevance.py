@@ -484,13 +484,13 @@ def main(given: Sequence[str] | None = None) -> None:
                 every += prompts(args.moments, runs)
                 paths.append(args.moments)
             numbers = {
-                "stretch" if is_stretch else "question": vars(fit(_of_kind(every, is_stretch)))
+                "stretch" if is_stretch else "question": fit(_of_kind(every, is_stretch))._asdict()
                 for is_stretch in _kinds(every)
             }
             before, curves = (_read(path) for path in (args.out, args.curve))
             record = before.pop("provenance", {"data": {}})["data"] | {path.name: sha256(path) for path in paths}
             if any(one.asked.signals for one in every):
-                numbers["gate"] = {name: vars(one) for name, one in fit_gates(every).items()}
+                numbers["gate"] = {name: one._asdict() for name, one in fit_gates(every).items()}
             found = {name: curves.get(name, {}) | table for name, table in figures(measured(every)).items()}
             if args.moments:
                 said = spoken(every)

@@ -66,7 +66,7 @@ def check(archive: Archive) -> Snapshot:
     places = np.repeat(np.arange(len(expected)), lengths)
     assert found.seen.tables.shape == expected.seen.tables.shape, "or others would share a slot"
     assert np.array_equal(found.seen.introduced(codes, places), expected.seen.introduced(codes, places))
-    assert np.array_equal(found.seen.typed(codes), expected.seen.typed(codes))
+    assert np.array_equal(found.seen.typed(codes, len(found)), expected.seen.typed(codes, len(found)))
     assert archive.current() is found, "it is another one when something changes, and not before"
     return found
 

@@ -150,11 +150,8 @@ def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[s
         that_day = sorted((base[other] for other in rows if days[other] == days[row]), reverse=True)
         of_text = [other for other in rows_of[step] if catalog.part[other] == catalog.part[row]]
         size = math.log(min(len(of_text), 32)) if catalog.kind[row] != ACT else 0.0
-        others = [
-            r for r in range(row, len(catalog)) if (catalog.step[r], catalog.part[r]) != (step, catalog.part[row])
-        ]
-        is_thought = catalog.part[row] == 0 and bool(others) and catalog.step[others[0]] == step
-        is_thought = is_thought and catalog.kind[others[0]] == ACT
+        later = [other for other in rows_of[step] if catalog.part[other] > 0]
+        is_thought = catalog.part[row] == 0 and any(catalog.kind[other] == ACT for other in later)
         expected.append({
             "cosine": close[row], "bm25": float(bm25[row]),
             "coverage": 0.0 if query.is_stretch else covered(row),

@@ -169,9 +169,9 @@ def test_rows_that_come_later_do_not_count() -> None:
     codes, typed = 4 * np.arange(3, dtype=np.uint32), np.array([True, False, True])
     seen = Seen(500)
     seen.extend(codes, np.array([5, 6, 9]), typed)
-    assert seen.until(7).typed(codes).tolist() == [True, False, False], "row 9 is still to come"
-    assert seen.until(10).typed(codes).tolist() == [True, False, True]
-    assert seen.until(7).introduced(codes, np.array([5, 6, 6])).tolist() == [True, True, False]
+    assert seen.typed(codes, 7).tolist() == [True, False, False], "row 9 is still to come"
+    assert seen.typed(codes, 10).tolist() == [True, False, True]
+    assert seen.introduced(codes, np.array([5, 6, 6])).tolist() == [True, True, False]
 
 
 # recall

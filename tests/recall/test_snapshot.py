@@ -64,5 +64,5 @@ def test_rows_loaded_in_pieces_are_the_rows_loaded_at_once(size: int) -> None:
     assert np.array_equal(grown, codes) and np.array_equal(grown_lengths, lengths)
     for seen in (piecewise.seen, at_once.seen):
         assert np.array_equal(seen.introduced(codes, of_row), at_once.seen.introduced(codes, of_row))
-        assert np.array_equal(seen.typed(codes), at_once.seen.typed(codes))
+        assert np.array_equal(seen.typed(codes, 200), at_once.seen.typed(codes, 200))
     assert piecewise.sessions == at_once.sessions == {"a": 0, "b": 1, "": 2}

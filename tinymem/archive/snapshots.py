@@ -212,7 +212,7 @@ def _read(folder: Path, dimensions: int) -> Snapshot:
     for table in TABLES:
         setattr(snapshot, table, {name: code for code, name in enumerate(facts[table])})
     slots = Seen.slots(counts["identifiers"])
-    snapshot.seen = Seen(tables=_map(folder / "seen.npy", np.dtype("<u4"), (slots,)), rows=len(snapshot))
+    snapshot.seen = Seen(tables=_map(folder / "seen.npy", np.dtype("<u4"), (slots,)))
     snapshot.filed = len(snapshot)
     _check(snapshot, counts, folder.name)
     snapshot.rewrites = int(folder.name.split("-")[1])

@@ -237,17 +237,10 @@ def _texts(whole: Rows, bm25: Vectors, top: float) -> dict[str, Column]:
     of_row, lengths = np.searchsorted(ends, np.searchsorted(every, whole.rows), "right"), np.diff(ends, prepend=0)
     size: Column = np.where(is_act, 0, np.log(np.minimum(lengths[of_row], LONGEST))).astype(np.float32)
     best: Column = np.maximum.reduceat(bm25[every], ends - lengths)[of_row] / top
-    call = is_act & ~_are_thoughts(whole, ends[of_row])
-    return {"call": call, "size": size, "text_bm25": best, "size_bm25": size * best}
-
-
-def _are_thoughts(whole: Rows, ends: Ids) -> npt.NDArray[np.bool_]:
-    """Mark the first texts of steps that have a call behind them; `ends` are the places in `every` behind each text."""
-    behind = np.minimum(ends, len(whole.every) - 1)
-    following = whole.every[behind]
-    is_of_step = (ends == behind) & (whole.steps[following] == whole.steps[whole.rows])
-    is_led: npt.NDArray[np.bool_] = is_of_step & (whole.places["kind"][following] == ACT) & (whole.here["part"] == 0)
-    return is_led
+    # the first of a step's acts is a thought, unless it is the only one
+    later = every[(whole.places["kind"][every] == ACT) & (whole.places["part"][every] > 0)]
+    is_thought = (whole.here["part"] == 0) & np.isin(whole.firsts, whole.of(later))
+    return {"call": is_act & ~is_thought, "size": size, "text_bm25": best, "size_bm25": size * best}
 
 
 def _identifier_features(query: Query, snapshot: Snapshot, whole: Rows) -> dict[str, Column]:
@@ -261,7 +254,7 @@ def _identifier_features(query: Query, snapshot: Snapshot, whole: Rows) -> dict[
     of_row, kinds = np.repeat(np.arange(len(rows)), lengths), classes(codes)
     hidden = ~np.isin(codes, query.identifiers) & (kinds != NUMBER)
     introduced = hidden & snapshot.seen.introduced(codes, rows[of_row])
-    marked = (introduced, hidden & snapshot.seen.typed(codes), hidden, kinds == PATH)
+    marked = (introduced, hidden & snapshot.seen.typed(codes, len(snapshot)), hidden, kinds == PATH)
     first, again, every, paths = (np.bincount(of_row[which], minlength=len(rows)) for which in marked)
     return {
         "introduces": np.log1p(first),

@@ -177,9 +177,9 @@ class ScoredCandidates:
         weighed = zip(self.features[order], self.kinds[order].tolist(), strict=True)
         whys = [partial(self.fusion.contributions, features.copy(), kind) for features, kind in weighed]
         judged = (self.scores, self.relevance, self._are_relevant(limits), snapshot.kind[rows])
-        scores, chances, relevant, kinds = (column[order].tolist() for column in judged)
-        places = snapshot.places_of(rows[order])
-        return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, relevant, kinds)]
+        columns = [column[order].tolist() for column in judged]
+        places = zip(*snapshot.places_of(rows[order]), strict=True)
+        return [*map(RankedPassage, *places, *columns, whys)]
 
     def _are_relevant(self, limits: Limits) -> npt.NDArray[np.bool_]:
         """Mark what is of the least relevance, or worth its tokens beside the best."""

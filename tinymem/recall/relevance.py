@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -52,8 +51,7 @@ def price_of(length: Any) -> Any:
     return PRICE * np.log(length / 4 + 6)
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(NamedTuple):
     """The numbers of the regression: what each signal counts, and what is added."""
 
     score: float
@@ -107,8 +105,7 @@ class Signals(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(NamedTuple):
     """The numbers of the regression: what each signal counts (of passages the logarithm), and what is added."""
 
     score: float
@@ -123,7 +120,7 @@ class Gate:
     def odds(self, signals: Signals) -> float:
         """Return the log-odds that the memory knows something; it is only denied below 0, which errs to that side."""
         values = *signals[:-1], math.log(signals.passages + 1), 1.0
-        return math.fsum(weight * value for weight, value in zip(vars(self).values(), values, strict=True))
+        return math.fsum(weight * value for weight, value in zip(self, values, strict=True))
 
 
 @functools.cache

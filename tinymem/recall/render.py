@@ -99,9 +99,7 @@ def block(lines: Iterable[tuple[str, str]], key: bytes) -> str:
             shown.append(dated)
         shown.append(cut + rest if cut and (dated, before) == last and before.startswith("#") else text)
         last = dated, before
-    if not shown:
-        return ""
-    return fenced("recalled", "from earlier steps", "\n".join(shown), key)
+    return fenced("recalled", "from earlier steps", "\n".join(shown), key) if shown else ""
 
 
 def fenced(kind: str, about: str, body: str, key: bytes) -> str:

@@ -196,8 +196,13 @@ class Explanation(ShownText):
 
 def _row(item: Excerpt) -> tuple[str, ...]:
     """Return an excerpt as a row: where it is, its first words, and the features that weigh most."""
-    where = f"#{item.step.step_number}", shown_time(item.step, DAY)
-    values = f"{item.score:+.2f}", f"{item.relevance:.2f}", f"{item.tokens:,}"
     shown = [*[*item.why.items()][:REASONS], ("length", -price_of(item.end - item.start))]
-    why = ", ".join(f"{name} {value:+.2f}" for name, value in shown)
-    return *where, *values, first_words(item.text, WORDS) + item.mark, why
+    return (
+        f"#{item.step.step_number}",
+        shown_time(item.step, DAY),
+        f"{item.score:+.2f}",
+        f"{item.relevance:.2f}",
+        f"{item.tokens:,}",
+        first_words(item.text, WORDS) + item.mark,
+        ", ".join(f"{name} {value:+.2f}" for name, value in shown),
+    )

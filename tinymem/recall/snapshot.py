@@ -56,15 +56,15 @@ class Room:
     data: npt.NDArray[Any]
     used: int = 0
 
-    def followed(self, used: int, rows: npt.NDArray[Any], least: int = LEAST_ROOM) -> Room:
+    def followed(self, used: int, rows: npt.NDArray[Any], least: int) -> Room:
         """Return the room with `rows` behind its first `used`: this one, unless others stand there or it is full.
 
-        A new one has room for `least` rows.
+        A new one has room for `least` rows and more.
         """
         end = used + len(rows)
         room = self
         if used < self.used or end > len(self.data):
-            data = np.empty((max(end, 2 * used, least), *self.data.shape[1:]), self.data.dtype)
+            data = np.empty((max(end, 2 * used, least, LEAST_ROOM), *self.data.shape[1:]), self.data.dtype)
             data[:used] = self.data[:used]
             room = Room(data)
         room.used = end  # first, so that rows that an interrupt leaves half written are not taken for free ones
@@ -187,8 +187,7 @@ class Snapshot:
             new = new._replace(**{column: codes})
         added = _columns_of(new, len(self.identifiers))
         rooms = {
-            name: column.followed(len(getattr(self, name)), added[name], max(room, LEAST_ROOM))
-            for name, column in self.rooms.items()
+            name: column.followed(len(getattr(self, name)), added[name], room) for name, column in self.rooms.items()
         }
         longer.fill(rooms)
         # the same identifiers always have tables of the same size, and with these the same that share a slot
@@ -202,11 +201,11 @@ class Snapshot:
         """Raise ValueError unless ids and steps are in order, and vectors, places and times are possible."""
         if new.vector.shape[1:] != (self.dimensions,):
             raise ValueError(f"the vectors of the passages from {new.id[:1]} on are of another length")
-        ordered = np.diff(new.id, prepend=self.last_id) > 0
-        ordered &= np.diff(new.step.astype(np.float64), prepend=self.last_step) >= 0
-        within = (new.part >= 0) & (new.start >= 0) & (new.start <= new.end)
-        within &= (new.time >= EARLIEST) & (new.time <= LATEST)
-        if len(wrong := np.flatnonzero(~(ordered & within))):
+        is_possible = np.diff(new.id, prepend=self.last_id) > 0
+        is_possible &= np.diff(new.step.astype(np.float64), prepend=self.last_step) >= 0
+        is_possible &= (new.part >= 0) & (new.start >= 0) & (new.start <= new.end)
+        is_possible &= (new.time >= EARLIEST) & (new.time <= LATEST)
+        if len(wrong := np.flatnonzero(~is_possible)):
             raise ValueError(f"passage {new.id[wrong[0]]} is out of order or has an impossible place")
 
     def _note_identifiers(self, seen: Seen, known: int) -> None:
@@ -215,7 +214,7 @@ class Snapshot:
             rows = np.arange(first, min(first + READ_BATCH, len(self)))
             codes, lengths = self.identifiers_of(rows)
             seen.extend(codes, np.repeat(rows, lengths), np.repeat(self.kind[rows] == ACT, lengths))
-        self.seen = seen.until(len(self))
+        self.seen = seen
 
     def identifiers_of(self, rows: Ids) -> tuple[Codes, Ids]:
         """Return the hashed identifiers of passages `rows`, one passage after the other, and the count of each."""

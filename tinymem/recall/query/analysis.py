@@ -85,10 +85,10 @@ def find_names(question: str, speakers: Collection[str] = ()) -> tuple[str, ...]
     """
     if not _ENGLISH.search(question):
         return ()
-    found = dict.fromkeys(word.lower() for word in _CAPITALISED.findall(question))
-    dates = {word for word in found if word in WEEKDAYS or word[:3] in MONTHS}
-    left_out = dates | {*_speaking(found.keys() - dates, speakers)}
-    return tuple(word for word in found if word not in left_out)
+    words = dict.fromkeys(word.lower() for word in _CAPITALISED.findall(question))
+    names = [word for word in words if word not in WEEKDAYS and word[:3] not in MONTHS]
+    speaking = _speaking({*names}, speakers)
+    return tuple(name for name in names if name not in speaking)
 
 
 def names_inside(text: str, name: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, filterfalse
 from typing import TypeAlias
 
@@ -67,8 +67,8 @@ def identifiers(text: str) -> list[str]:
     """
     found: dict[str, None] = {}
     for run in _RUN.findall(blank_cjk(text)):
-        is_word = run.isalpha() and (run.islower() or run.istitle())  # nearly all are: words of a language
-        if is_word or len(run) > LONGEST:
+        # nearly all of them are words of a language
+        if len(run) > LONGEST or (run.isalpha() and (run.islower() or run.istitle())):
             continue
         date = _DATE.match(run)
         if date:
@@ -129,22 +129,21 @@ def labels(names: Iterable[str]) -> dict[str, str]:
     >>> labels(identifiers("Who sent ORD-99999?"))
     {'ORD-99999': 'ORD99999 99999'}
     """
-    found = {name: _SPLIT.fullmatch(name) for name in names}
     return {
-        name: f"{''.join(parts.groups())} {parts[2]}"
-        for name, parts in found.items()
-        if parts and len(parts[2]) >= LEAST_DIGITS and not _COMMON.fullmatch(name)
+        parts[0]: f"{parts[1]}{parts[2]} {parts[2]}"
+        for parts in map(_SPLIT.fullmatch, names)
+        if parts and len(parts[2]) >= LEAST_DIGITS and not _COMMON.fullmatch(parts[0])
     }
 
 
-def _spellings(name: str) -> tuple[str, ...]:
+def _spellings(name: str) -> Sequence[str]:
     """Return a name, and for a label as ORD-54741 also ORD54741, ORD_54741 and, if it is long, its number."""
     parts = _SPLIT.fullmatch(name)
     if parts is None:
         return (name,)
     letters, digits = parts.groups()
-    joined = (f"{letters}{sign}{digits}" for sign in ("-", "", "_"))
-    return (*joined, digits) if len(digits) >= LEAST_NUMBER else (*joined,)
+    joined = [f"{letters}{sign}{digits}" for sign in ("-", "", "_")]
+    return [*joined, digits] if len(digits) >= LEAST_NUMBER else joined
 
 
 def _code(name: str) -> int:
@@ -162,13 +161,11 @@ class Seen:
     """The first passage of each identifier, and the first in which the agent typed it, for up to `room` identifiers.
 
     Each has one slot, by its hash: two that share a slot count as the same, which happens to few. The `tables` are
-    `(2, slots)`, of rows counted from 1, 0 for none; those that are given hold the `rows` of passages, and maybe later
-    ones, which count as none.
+    `(2, slots)`, of rows counted from 1, 0 for none; snapshots share them, and some have later rows than others.
     """
 
-    def __init__(self, room: int = 0, tables: Codes | None = None, rows: int = 0) -> None:
+    def __init__(self, room: int = 0, tables: Codes | None = None) -> None:
         self.tables: Codes = np.zeros((2, self.slots(room)), np.uint32) if tables is None else tables
-        self._rows = rows
 
     @staticmethod
     def slots(room: int) -> int:
@@ -185,17 +182,13 @@ class Seen:
             new = np.flatnonzero(table[place] == 0)[::-1]
             table[place[new]] = mine[new] + 1  # of several the last one counts, which is the earliest row
 
-    def until(self, rows: int) -> Seen:
-        """Return the same tables, for those who know so many rows; others are noted meanwhile."""
-        return Seen(tables=self.tables, rows=rows)
-
     def introduced(self, codes: Codes, rows: Ids) -> npt.NDArray[np.bool_]:
         """Mark those of `codes` that come up first in their own passage, of `rows`."""
         introduced: npt.NDArray[np.bool_] = self.tables[0][self._slots(codes)] == rows + 1
         return introduced
 
-    def typed(self, codes: Codes) -> npt.NDArray[np.bool_]:
-        """Mark those of `codes` that the agent typed."""
+    def typed(self, codes: Codes, rows: int) -> npt.NDArray[np.bool_]:
+        """Mark those of `codes` that the agent typed in the first so many `rows`."""
         first = self.tables[1][self._slots(codes)]
-        typed: npt.NDArray[np.bool_] = (first > 0) & (first <= self._rows)
+        typed: npt.NDArray[np.bool_] = (first > 0) & (first <= rows)
         return typed

@@ -115,11 +115,10 @@ def _find_asking(
     is_alike = may_ask & [*map(request.is_alike, texts, ~is_hidden)]
     asks: npt.NDArray[np.bool_] = is_alike | [*map(request.only_asks, texts, _is_by_agent(here))]
     behind = _find_answers(rows, catalog)
-    open_ = np.flatnonzero(asks & ~is_alike & (behind >= 0))
-    if len(open_):
-        answers = behind[open_]
-        texts = _texts_of(answers, catalog, steps)
-        asks[open_] = [*map(request.only_asks, texts, _is_by_agent(places[answers]))]
+    is_open = asks & ~is_alike & (behind >= 0)
+    answers = behind[is_open]
+    texts = _texts_of(answers, catalog, steps)
+    asks[is_open] = [*map(request.only_asks, texts, _is_by_agent(places[answers]))]
     return asks
 
 

@@ -86,17 +86,17 @@ class Opened:
 
 
 class RankedPassage(NamedTuple):
-    """A passage on its way into the prompt: its place, its score, the reasons, its relevance, and if that is enough."""
+    """A passage on its way into the prompt: its place, its score, its relevance, if that is enough, and the reasons."""
 
     number: int
     part: int
     start: int
     end: int
     score: float
-    why: Callable[[], Mapping[str, float]]
     relevance: float = 0.0
     is_relevant: bool = True
     kind: int = SAID  # of `Snapshot.kind`
+    why: Callable[[], Mapping[str, float]] = dict
     newer: int | None = None  # the number of a later step that says otherwise, as far as words tell
     is_governed: bool = True  # has what governs it before it
     # once it is chosen

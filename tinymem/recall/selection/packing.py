@@ -228,10 +228,19 @@ def _unite(first: RankedPassage, last: RankedPassage) -> RankedPassage:
 
 
 def _excerpt(passage: RankedPassage) -> Excerpt:
-    _, part, start, end, score, why, relevance, *_ = passage
     shown = passage.shown
-    more = passage.tokens, score, relevance, why, passage.newer, shown.gone
-    return Excerpt(shown.opened.step, part, start, end, shown.said.text, *more, line=_line(passage))
+    return Excerpt(
+        shown.opened.step,
+        *passage[1:4],
+        shown.said.text,
+        passage.tokens,
+        passage.score,
+        passage.relevance,
+        passage.why,
+        passage.newer,
+        shown.gone,
+        line=_line(passage),
+    )
 
 
 def _line(passage: RankedPassage, is_numbered: bool = False) -> str:
