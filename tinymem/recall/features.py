@@ -139,11 +139,11 @@ class Rows:
 
     def best(self, chosen: Ids, signals: Sequence[Vectors]) -> Iterator[Vectors]:
         """Yield for each signal the best passage of each of the `chosen` steps, of any shape; 0 for step -1."""
-        known, which = np.unique(chosen, return_inverse=True)
-        rows, before = self.spread(known[np.searchsorted(known, 0) :])
+        known, which = np.unique(np.append(-1, chosen), return_inverse=True)
+        rows, before = self.spread(known[1:])
         for signal in signals:
-            best = np.maximum.reduceat(signal[rows], before)
-            yield np.append(np.zeros(int(chosen.min() < 0), np.float32), best)[which.reshape(chosen.shape)]
+            best = np.append(np.float32(0), np.maximum.reduceat(signal[rows], before))
+            yield best[which[1:].reshape(chosen.shape)]
 
 
 def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
@@ -191,7 +191,7 @@ def _coverage(found: Candidates, sessions: Ids) -> Column:
     near = found.terms[rows]
     for distance in NEAR:
         beside = np.clip(rows + distance, 0, len(sessions) - 1)
-        near |= np.where(sessions[beside] == sessions[rows], found.terms[beside], 0).astype(np.uint32)
+        near |= found.terms[beside] * (sessions[beside] == sessions[rows])
     covered: Vectors = (1 - found.unseen) * (found.marks(near) @ found.rarity)
     return covered / max(float(found.rarity.sum()), 1e-6)
 

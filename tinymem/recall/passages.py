@@ -61,7 +61,7 @@ def cut(text: str, whole: int = WHOLE) -> list[tuple[int, int]]:
     if len(text) <= whole:
         return [(0, len(text))]
     scale = max(1.0, len(text) / (TARGET * MAX_PASSAGES))
-    least, target, most = int(LEAST * scale), int(TARGET * scale), int(MOST * scale)
+    least, target, most = (int(length * scale) for length in (LEAST, TARGET, MOST))
     slices: list[tuple[int, int]] = []
     start = 0
     while len(text) - start > most:

@@ -26,6 +26,7 @@ TASK = 120  # characters of the task beside a stretch: more says what is next le
 NESTED = 100  # values of one call's arguments that are read
 
 _CALL = re.compile(r"(?:(?<=\s)|^)[A-Za-z_][\w.:-]{0,80}\((?=\{\s*(?:\"|\}))", re.MULTILINE)
+_NEXT_CALL = re.compile(rf"\) {_CALL.pattern}")  # from the end of the arguments on
 _VALUE = re.compile(r"(?<=[:,\[ ])\"((?:[^\"\\]|\\.)*)(?:\"(?!\s*:)|\\?$)")  # of arguments that were cut off
 _END = re.compile(r"(?:^|(?<=\S)) $", re.MULTILINE)  # of a message
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt])")
@@ -83,7 +84,7 @@ def words_of(stretch: str) -> str:
             arguments, end = _arguments(line, call.end())
             found.append(arguments)
             owed += 1
-            call = _CALL.match(line, end + 2) if line[end : end + 2] == ") " else None
+            call = _NEXT_CALL.match(line, end)
     found.append(_words(owed, said, is_end=True))
     return "\n".join(text for text in found if text.strip())
 
