@@ -106,8 +106,8 @@ class ScoredCandidates:
     def of(cls, query: Query, snapshot: Snapshot, found: Candidates, fusion: Fusion | None = None) -> ScoredCandidates:
         """Return candidates with their features, to be weighed by `fusion`, or its embedder's published weights."""
         kinds = snapshot.kind[found.rows] if query.is_stretch else np.full(len(found.rows), QUESTION, np.int8)
-        weights = fusion or load_weights(query.embedder)
-        return cls(query, snapshot, found, kinds, features(query, found, snapshot), weights)
+        columns = features(query, found, snapshot)
+        return cls(query, snapshot, found, kinds, columns, fusion or load_weights(query.embedder))
 
     @property
     def rows(self) -> Ids:

@@ -143,9 +143,9 @@ class Snapshot:
         self.seen = Seen()
         self.rewrites = -1
         self.filed = 0
-        empty = {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}
-        empty["vectors"] = np.empty((0, dimensions), np.float32)
-        self.fill({name: Room(array) for name, array in empty.items()})
+        rooms = {name: Room(np.empty(0, dtype)) for name, dtype in COLUMNS.items()}
+        rooms["vectors"] = Room(np.empty((0, dimensions), np.float32))
+        self.fill(rooms)
 
     def fill(self, rooms: Mapping[str, Room]) -> None:
         """Take the rows of `rooms` as those of a new snapshot."""
