@@ -21,6 +21,7 @@ __all__ = ["Candidates", "gather", "products"]
 EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
 AROUND = 60  # the best of each signal bring their neighbours along
+TOGETHER = 30  # passages of their steps, at most, and one before and one after
 NAMED = 500  # passages that hold an identifier of the question, up to which all of them are candidates
 STATEMENTS = 30  # of the statements that are closest to a question among themselves
 SHORT = 300  # characters of a statement, at most,
@@ -148,5 +149,5 @@ def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, centres: Ids, steps: 
     chosen[rows] = True
     wanted = np.unique(steps[centres])
     before, end = np.searchsorted(steps, wanted) - 1, np.searchsorted(steps, wanted, "right")
-    places = ranges(before, np.minimum(end - before, 31) + 1)
+    places = ranges(before, np.minimum(end - before - 1, TOGETHER) + 2)
     chosen[np.clip(places, 0, len(steps) - 1)] = True
