@@ -168,5 +168,5 @@ class Inside:
         if at not in self.ranked:
             return f"{where}, {tokens} tokens: {self.fate(at)}"
         rank, one = self.ranked[at]
-        why = ", ".join(f"{name} {value:+.2f}" for name, value in [*one.why().items()][:REASONS])
+        why = ", ".join(f"{name} {value:+.2f}" for name, value in [*one.why()().items()][:REASONS])
         return f"{where}, rank {rank}, score {one.score:+.2f}, {tokens} tokens: {self.fate(at)}; {why}"

@@ -18,7 +18,7 @@ def ranked(memory: Sequence[Step], scores: Sequence[float] | None = None) -> lis
     places = [(step.step_number or 0, row) for step in memory for row in passages_of(step)]
     scores = [-float(at) for at in range(len(places))] if scores is None else scores
     found = [
-        RankedPassage(number, row.part, row.start, row.end, score, why=lambda score=score: {"cosine": score})  # type: ignore[misc]
+        RankedPassage(number, row.part, row.start, row.end, score, why=lambda score=score: lambda: {"cosine": score})  # type: ignore[misc]
         for (number, row), score in zip(places, scores, strict=False)
     ]
     return sorted(found, key=lambda passage: -passage.score)

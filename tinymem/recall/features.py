@@ -103,12 +103,14 @@ class Rows:
         here: Where they stand, and what they are.
         firsts: Their steps.
         every: All rows of these steps, in order.
+        acts: Those of them that are acts of the agent.
     """
 
     def __init__(self, snapshot: Snapshot, rows: Ids) -> None:
         self.steps, self.sessions, self.places, self.rows = snapshot.step, snapshot.session, snapshot.places, rows
         self.here, self.firsts = self.places[rows], self.of(rows)
         self.every, _ = self.spread(np.unique(self.firsts))
+        self.acts = self.every[self.places["kind"][self.every] == ACT]
 
     def of(self, rows: Ids) -> Ids:
         """Return the step of each of `rows`."""
@@ -238,7 +240,7 @@ def _texts(whole: Rows, bm25: Vectors, top: float) -> dict[str, Column]:
     size: Column = np.where(is_act, 0, np.log(np.minimum(lengths[of_row], LONGEST))).astype(np.float32)
     best: Column = np.maximum.reduceat(bm25[every], ends - lengths)[of_row] / top
     # the first of a step's acts is a thought, unless it is the only one
-    later = every[(whole.places["kind"][every] == ACT) & (whole.places["part"][every] > 0)]
+    later = whole.acts[whole.places["part"][whole.acts] > 0]
     is_thought = (whole.here["part"] == 0) & np.isin(whole.firsts, whole.of(later))
     return {"call": is_act & ~is_thought, "size": size, "text_bm25": best, "size_bm25": size * best}
 
@@ -266,9 +268,8 @@ def _identifier_features(query: Query, snapshot: Snapshot, whole: Rows) -> dict[
 
 def _of_calls(query: Query, snapshot: Snapshot, whole: Rows) -> dict[str, Column]:
     """Return call_named and said_file. A shell's command has many files, and often the same: it is of none."""
-    acts = whole.every[whole.places["kind"][whole.every] == ACT]
-    codes, lengths = snapshot.identifiers_of(acts)
-    of_act = np.repeat(acts, lengths)
+    codes, lengths = snapshot.identifiers_of(whole.acts)
+    of_act = np.repeat(whole.acts, lengths)
     tools = [code for name, code in snapshot.toolsets.items() if not SHELL.search(name)]
     is_file = np.isin(codes, files_of(newest_call(query.text))) & np.isin(whole.places["tools"][of_act], tools)
     hits = np.isin(codes, query.identifiers), is_file

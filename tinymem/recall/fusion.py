@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
@@ -173,13 +174,18 @@ class ScoredCandidates:
         snapshot, rows = self.snapshot, self.rows
         order = np.argsort(price_of(snapshot.end[rows] - snapshot.start[rows]) - self.scores, kind="stable")
         order = order[: 64 + budget // 8]
-        # each has a copy of its features, so that what comes back holds neither the snapshot nor those of others
-        weighed = zip(self.features[order], self.kinds[order].tolist(), strict=True)
-        whys = [partial(self.fusion.contributions, features.copy(), kind) for features, kind in weighed]
+        whys = [partial(self.why, place) for place in order.tolist()]
         judged = (self.scores, self.relevance, self._are_relevant(limits), snapshot.kind[rows])
         columns = [column[order].tolist() for column in judged]
         places = zip(*snapshot.places_of(rows[order]), strict=True)
         return [*map(RankedPassage, *places, *columns, whys)]
+
+    def why(self, place: int) -> Callable[[], Mapping[str, float]]:
+        """Return what gives the share of each feature in the score of a candidate.
+
+        It has a copy of that one's features, so that what comes back holds neither the snapshot nor those of others.
+        """
+        return partial(self.fusion.contributions, self.features[place].copy(), int(self.kinds[place]))
 
     def _are_relevant(self, limits: Limits) -> npt.NDArray[np.bool_]:
         """Mark what is of the least relevance, or worth its tokens beside the best."""

@@ -117,10 +117,8 @@ def _arguments(line: str, start: int) -> tuple[str, int]:
     left: list[Any] = [value]
     while left and len(texts) < NESTED:
         value = left.pop()
-        if isinstance(value, dict):
-            left += reversed(value.values())
-        elif isinstance(value, list):
-            left += value[::-1]
+        if isinstance(value, (dict, list)):
+            left += reversed(value.values() if isinstance(value, dict) else value)
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
             texts.append(str(value))
     return " ".join(texts)[:MOST], end

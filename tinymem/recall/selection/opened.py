@@ -96,7 +96,7 @@ class RankedPassage(NamedTuple):
     relevance: float = 0.0
     is_relevant: bool = True
     kind: int = SAID  # of `Snapshot.kind`
-    why: Callable[[], Mapping[str, float]] = dict
+    why: Callable[[], Callable[[], Mapping[str, float]]] = lambda: dict  # what gives them, for `Excerpt.shares`
     newer: int | None = None  # the number of a later step that says otherwise, as far as words tell
     is_governed: bool = True  # has what governs it before it
     # once it is chosen

@@ -236,7 +236,7 @@ def _excerpt(passage: RankedPassage) -> Excerpt:
         passage.tokens,
         passage.score,
         passage.relevance,
-        passage.why,
+        passage.why(),
         passage.newer,
         shown.gone,
         line=_line(passage),
