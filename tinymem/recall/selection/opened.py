@@ -47,13 +47,14 @@ class OpenedPassage:
         return Utterance(text, speaker_key(self.opened.step, self.part))
 
     @cached_property
-    def statement(self) -> Statement | None:
-        """The part that it is of as a statement, if it is short and in words."""
+    def statements(self) -> list[Statement]:
+        """The sentences of the part that it is of, if that is short and in words."""
         step, text = self.opened.step, self.part.text
         if len(text) > LONGEST or self.part.kind in WORDLESS:
-            return None
-        by = speaker_key(step, self.part), step.speaker or (step.session,)
-        return Statement(clean(text), by, (step.timestamp, step.step_number or 0))
+            return []
+        key = speaker_key(step, self.part)
+        by = key if step.speaker else (key, step.session), key
+        return Statement.all_of(clean(text), by, (step.timestamp, step.step_number or 0))
 
     def _count(self, is_labelled: bool) -> int:
         before = label(self.opened.step, self.part, whole=False) if is_labelled else ""
@@ -136,4 +137,4 @@ class OpenedSteps:
     def statements(self, places: Iterable[PassagePlace]) -> dict[Statement, PassagePlace]:
         """Return the statements at these places; others are of longer texts, or state nothing in words."""
         opened = self.passages([place for place in places if place[3] <= LONGEST])
-        return {passage.statement: place for place, passage in opened.items() if passage.statement is not None}
+        return {statement: place for place, passage in opened.items() for statement in passage.statements}

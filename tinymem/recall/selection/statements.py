@@ -1,20 +1,23 @@
-"""Statements: short texts that say what holds, and which of them says otherwise than an earlier one.
+"""Statements: sentences of short texts that say what holds, and which of them says otherwise than an earlier one.
 
-Told by form: the same subject, the same property, another value. Either both are one sentence but for a value that only
-one can have at a time ("The capital of Italy is Rome", "... is Turin"); or the newer one says to what the older one's
-subject went ("The standup was moved to 10:30"), or names the older value as one that holds no longer ("I sold the
-Skoda and bought a Fiat", "UPS, not DHL"). Questions, long texts and what somebody else said count for nothing, nor do
-sentences about "it": both may hold.
+Told by form. Two texts are one sentence but for a value that only one can have at a time ("The capital of Italy is
+Rome", "... is Turin"). Or the newer sentence has all words of the older one but a name or a number, and says that
+something has changed ("The standup was moved to 10:30", "Correction: the oven starts at 2:50 now"). Or a clause of it
+says that something is over, in words that all stand in the older text ("I used to love trail running", "the kitten
+isn't called Biscuit any more"). Or it names the older value as one that holds no longer ("I sold the Skoda and bought
+a Fiat", "UPS, not DHL"). Questions, long texts and what somebody else said count for nothing, nor do sentences about
+"it": both may hold.
 
 Each word has a letter before it, of its class: G for I and we, B for to be, S for other verbs of what holds, O and T
-for articles, P, V, A, L, R and F for prepositions, D and I for denial, M for verbs of change, X for new; the others by
-what they look like. The classes have words of some languages of Europe; what is said in others is compared by numbers.
+for articles, P, V, A, L, R and F for prepositions, D and I for denial, M for verbs of change, U for other words of it,
+H for those that say little, X for new; the others by what they look like. The classes have words of some languages of
+Europe; what is said in others is compared by numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -23,6 +26,7 @@ from operator import attrgetter
 __all__ = ["LONGEST", "Statement", "newest_statements"]
 
 LONGEST = 400  # characters of a text that is read as a statement
+MOST_CHANGES = 24  # the newest, with which each statement is compared
 MOST_WORDS = 40  # of a sentence that is read as a statement
 
 _SENTENCE_END = re.compile(r"(?<=[^\W_]{2}[.!?])(?<![A-Z][a-z]\.)\s+|(?<=[.!?][\"')\]])\s+|\n+")
@@ -31,10 +35,11 @@ _WORD = re.compile(  # the key of a setting, before its value; a letter where no
     r"^[\w.-]+\s*(?:=|:(?=\s*[\d\"']))|[\u3040-\ud7a3]|,(?= )|[^\W_\u3040-\ud7a3]+(?:[.,:/@'’_-][^\W_\u3040-\ud7a3]+)*"
 )
 _NOW = re.compile(
-    r"\b(?:from now on|now|still|instead(?! of)|jetzt|noch|ahora|todavía|maintenant|encore|ora|adesso|ancora|agora"
-    r"|теперь)\b,?",
+    r"\b(?:(?:correction|update|korrektur|corrección|correzione)(?=:)|from now on|now|instead(?! of)|jetzt|ahora"
+    r"|maintenant|ora|adesso|agora|теперь|(?P<still>still|noch|todavía|encore|ancora|ainda))\b,?",
     re.IGNORECASE,
 )
+_PLAIN = re.compile(r"\w+")
 _WE = re.compile(r"^[GO].*")
 _FIRST = re.compile("^C")  # a capital that says nothing
 _AMOUNT = re.compile(r"[\d.,]+")
@@ -42,6 +47,7 @@ _LETTER = re.compile(
     r"""
     (?P<N>\d) | (?P<_>.*[=:]$)         # a number, a key
     | (?P<E>.*['’]s$)                  # an owner
+    | (?P<D>.*n['’]t$)
     | (?P<C>.*[\dA-ZÀ-ÖØ-ÞΑ-ΩА-ЯЁ])    # what has a capital or a digit, as names have
     | (?P<K>[\u1100-\U0010ffff])       # of Chinese, Japanese, Korean
     | (?P<s>.{,3}$)                    # a short word, which may stand between numbers: "8 h 10", "12 to 15"
@@ -53,25 +59,31 @@ _LETTER = re.compile(
 _LETTERS: dict[str, str] = {}
 for _line in """
 , ,
-- i'm i've i'll i'd you he he's she she's it it's they they're this that that's these those there there's here here's
+- i'm i've i'll i'd you he he's she she's it it's they they're this that that's these those there
+- there's here here's
 - what who when how if so and but yes no oh let all some most both one sie er elle ça
 G i we ich wir je nous yo io noi eu
 B am is are was were ist sind war waren est sont était es son era è sono é são está están
-S has plays died born speaks works worked work lives live comes goes runs uses costs starts begins holds belongs ends
-S opens closes leads wohnt arbeitet lebt heißt habite travaille vive trabaja abita lavora
+S has plays died born speaks works worked work lives live comes goes runs uses costs starts begins holds belongs
+S ends opens closes leads wohnt arbeitet lebt heißt habite travaille vive trabaja abita lavora
 O my our mein meine unser unsere mon ma notre mi mis nuestro nuestra mio mia nostro meu minha
 T the a an your his her its their der die das den dem ein eine einen le la les l un une el los las il
 P to auf zu à al alle ad para na на naar till til
 V of
-A in at on bei chez dans en в
+A in at on um bei chez dans en в
 L by with for as named called als por
 R from von aus de da из с
 F under behind above below beside near next inside outside without per über unter für mit pour sur con di
-D not no never longer nicht kein keine mehr pas plus jamais ya non più mai não не больше
+D not no never longer nicht kein keine keinen mehr pas ne plus jamais ya non più mai não не больше
 I instead rather statt anstatt lieu lugar invece вместо
-M left quit moved switched changed replaced renamed sold swapped traded cancelled verkauft ersetzt getauscht gewechselt
-M gezogen vendu remplacé changé déménagé quitté vendí vendido cambié cambiado mudé venduto cambiato
-X new current updated neue neuer neues nouveau nouvelle nuevo nueva nuovo nuova novo nova
+M raised lowered increased reduced postponed extended left quit moved switched changed replaced renamed sold
+M swapped traded cancelled verkauft ersetzt getauscht gewechselt gezogen vendu remplacé
+M changé déménagé quitté vendí vendido cambié cambió cambiado mudé venduto cambiato
+U used any anymore more gave stopped now jetzt ahora maintenant ora adesso agora теперь correction update
+U korrektur corrección correzione
+H up finished completed me want about love loved like liked enjoy enjoyed enjoying into fan really be been being
+H may can will have had do did just actually
+X new neue neuer neues nouveau nouvelle nuevo nueva nuovo nuova novo nova
 """.strip().splitlines():
     _letter, *_words = _line.split()
     _LETTERS |= dict.fromkeys(_words, _letter)
@@ -97,50 +109,119 @@ _SINGLE = _form(  # behind what only one value may stand at a time, and the valu
     )(.{1,7})$
     """
 )
-_CLAIM = _form(  # a subject, and the value behind its verb
-    """
-    [TO]?([^BG_]+?)(?:B(?:[^BNC]*?(?=C*N)|[AL]?(?=C))|[ALPR][TO]?(?=C+$|[^BALPR]*N[^BALPR]*$)|[^BGN](?=C*N[^B]*$))
-    (C*(N).?|C)
-    """
-)
-_WENT = _form("(.+?)(?:P|BA?|T(?=T))[TO]*(C*(N).?|C)")  # from a subject on: to what it went
-_END = re.compile(" (?![ALFRV])")  # of what may be its subject
-_START = _form("^|[TOX]")
 _NAMED = _form(".*(?:B([^BAPRVLTO]+)|[APRVLTO](C[^BAPRVLTO]*))$")  # a value at the end
+_OVER = re.compile(  # what was so until now, or is so no longer
+    r"""
+    \b(?:(?<!be\ )(?<!is\ )(?<!was\ )(?<!re\ )(?<!['’]m\ )(?<!get\ )(?<!got\ )(?<!not\ )(?<!ing\ )used\ to(?=\ \w)
+    |ya\ no|sold|quit|replaced|swapped|traded|cancelled|gave\ up|stopped|verkauft)(?![\w-])
+    |(?:\b(?:no|not|never|nicht|keine?[mnrs]?|ne|non|больше)\b|n['’]t?\b).*\b(?:longer|any\ ?more|mehr|plus|più|не)\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_CLAUSE_END = re.compile(r"[.,;:!?…\n]+(?:\s|$)|\s[–—-]\s|\b(?:but|so|aber|mais|pero|ma)\b", re.IGNORECASE)
+_OWN = re.compile(r"\b(?:I|we|our|my|ich|wir|je|j|yo|io|noi)\b", re.IGNORECASE)
+_LAST = re.compile(r"(?<= )([wseCN]\S* [wseCN]\S* )[wse]\S* $")  # "films" of "Robert Eggers films"
+_CHANGES = {word for word, letter in _LETTERS.items() if letter in "IM"}
+_HINTS = {word for word, letter in _LETTERS.items() if letter in "DIMU"}  # without one, nothing is over or changed
+_VALUE = re.compile(r"\d|(?<=\w )(?!I\b)[A-ZÀ-ÖØ-ÞА-ЯЁ]")
+_SET = _form("^R|P[TO]*C*[CN]|[TO]X")  # a sentence that may give something another value
+_OTHER = re.compile(r"=+e?=*(?:C{1,3}|N{1,3}={0,2})?")  # one value, where all the rest is in both
+_ENDING = re.compile(r"(?:['’]?s|(?<=\w{4})ing)$")
+_LITTLE = {*",-GBSOTPVALRFDIMUXH"}
 # A value that holds no longer, at last of the same person
 _LEFT = _form("(?:D|I[VRALF]?)T*(C+|.)|RT*(C+)P|(?=MT*C|C+M)M?T*(C+)")
 
 
 @dataclass(eq=False)
 class Statement:
-    """A short text, who said it as what, and when: statements have an order of time by it.
+    """A sentence, who said it as what, and when: statements have an order of time by it.
 
-    Who is named as its speaker said it, else its session, since others may speak in each.
+    Who said it is named, else it is its session, since others may speak in each; and what says itself that something
+    has changed takes back what anybody without a name said. One that is alone is all that was said.
     """
 
     text: str
-    by: object
+    by: tuple[object, object]
     when: tuple[datetime, int]
+    is_alone: bool = True
+
+    @classmethod
+    def all_of(cls, text: str, by: tuple[object, object], when: tuple[datetime, int]) -> list[Statement]:
+        """Return the sentences of a text, but for questions."""
+        sentences = _SENTENCE_END.split(_NOT_STATED.sub("", text).strip())
+        return [cls(sentence, by, when, len(sentences) == 1) for sentence in sentences]
 
     @cached_property
     def tagged(self) -> str:
-        """The words of its only sentence, but for questions, each with its letter; "" where it says of nothing."""
-        stated = _NOT_STATED.sub("", self.text).strip()
-        if _SENTENCE_END.search(stated):
-            return ""
-        words = _WORD.findall(_NOW.sub("", stated))[:MOST_WORDS]
-        tagged = _FIRST.sub("w", "".join(map(_tag, words)))
+        """Its words, each with its letter; "" where it says not what it is about."""
+        tagged = _tag(self.text)
         return "" if _PRONOUN.match(tagged) else tagged
+
+    @property
+    def claim(self) -> str:
+        """Its words with their letters, where it is alone."""
+        return self.tagged if self.is_alone else ""
+
+    @cached_property
+    def words(self) -> dict[str, str]:
+        """The beginnings of its words that say something."""
+        return _content(self.tagged)
+
+    @cached_property
+    def said(self) -> set[str]:
+        """All its words."""
+        return {*_PLAIN.findall(self.text.lower())}
+
+    @cached_property
+    def spoken(self) -> str:
+        """All its words, each behind a space, in small letters, and "I" where its speaker speaks of himself."""
+        return " ".join(["", *_WORD.findall(_OWN.sub("I", self.text.lower()))])
+
+    @cached_property
+    def over(self) -> list[list[str]]:
+        """The words of each clause that says that something is over, and "I" where its speaker speaks of himself."""
+        clauses = _CLAUSE_END.split(self.text) if _HINTS & self.said else []
+        ended = [clause for clause in clauses if _OVER.search(clause)]
+        things = [[*_content(_LAST.sub(r"\1", _tag(clause))), *["I"] * bool(_OWN.search(clause))] for clause in ended]
+        return [thing for thing in things if len(thing) > 1]
+
+    @cached_property
+    def is_change(self) -> bool:
+        """True if it says itself that something is not as it was."""
+        now = _NOW.search(self.text) if _HINTS & self.said else None
+        return bool(self.over or _CHANGES & self.said or (now and not now["still"]))
+
+    @cached_property
+    def is_setting(self) -> bool:
+        """True if it may give something another value."""
+        return self.is_change or _SET.search(self.claim) is not None
+
+    @cached_property
+    def subject(self) -> str:
+        """The first of its words that say something, where it may have a value, but of what its speaker does."""
+        return next(iter(self.words), "") if _VALUE.search(self.text) and "G" not in self.tagged else ""
+
+    def takes_back(self, older: Statement) -> bool:
+        """Return whether it says that what the older one speaks of is over, or has all its words but a value."""
+        if self.when <= older.when or self.by[self.is_change] != older.by[self.is_change]:
+            return False
+        if self.over and any(all(f" {word}" in older.spoken for word in thing) for thing in self.over):
+            return True
+        if not self.is_setting or older.subject not in self.words:
+            return False
+        kinds, others = _kinds(older.words, self.words), _kinds(self.words, older.words)
+        value = kinds.strip("=")[-1:] or ("N" if {*"DIM"} & {*self.tagged} and "N" in older.words.values() else "-")
+        return bool(_OTHER.fullmatch(kinds)) and re.search(f"=.*{value}", others) is not None
 
     @property
     def person(self) -> str:
         """Its first word: who it is about."""
-        return _WE.sub("G", self.tagged.partition(" ")[0])
+        return _WE.sub("G", self.claim.partition(" ")[0])
 
     @cached_property
     def frames(self) -> dict[str, str]:
         """Its values, by the words around them: a later statement with another value supersedes it."""
-        tagged, single = self.tagged, _SINGLE.match(self.tagged)
+        tagged, single = self.claim, _SINGLE.match(self.claim)
         frames = {_DENIED.sub("", tagged): tagged}
         if _MEASURED.match(tagged):
             frames[_NUMBER.sub("# ", tagged)] = tagged
@@ -151,9 +232,7 @@ class Statement:
     @cached_property
     def old(self) -> dict[str, str]:
         """Its values, by what a later statement may say otherwise."""
-        old, claim, named = {**self.frames}, _CLAIM.match(self.tagged), _NAMED.match(self.tagged)
-        if claim and (claim[3] or self.tagged[0] in "TO"):
-            old[_key(claim[1], claim)] = claim[2]
+        old, named = {**self.frames}, _NAMED.match(self.claim)
         if named:
             value = named[1] or named[2]
             old |= {f"left {value}": "", f"left {self.person}{value}": ""}
@@ -162,42 +241,50 @@ class Statement:
     @cached_property
     def new(self) -> dict[str, str]:
         """Its claims, by what an earlier statement may say otherwise."""
-        new, tagged = {**self.frames}, self.tagged
-        for start in _START.finditer(tagged):
-            if went := _WENT.match(tagged, start.end()):
-                for end in _END.finditer(tagged, start.end(), went.end(1)):
-                    new[_key(tagged[start.end() : end.end()], went)] = went[2]
+        new, tagged = {**self.frames}, self.claim
         for left in _LEFT.finditer(tagged):
             new[f"left {left[1] or left[2] or self.person + left[3]}"] = tagged
         return new
 
 
-def _tag(word: str) -> str:
-    """Put its letter before a word: that of its class, or of what it looks like."""
-    return f"{_LETTERS.get(word.lower()) or next(_LETTER.finditer(word)).lastgroup}{word.lower()} "
+def _tag(sentence: str) -> str:
+    """Put the letter of its class, or of what it looks like, before each word of a sentence."""
+    words = _WORD.findall(_NOW.sub("", sentence).lstrip())[:MOST_WORDS]
+    letters = (_LETTERS.get(word.lower()) or next(_LETTER.finditer(word)).lastgroup for word in words)
+    tagged = "".join(f"{letter}{word.lower()} " for letter, word in zip(letters, words, strict=True))
+    return _FIRST.sub("w", tagged)
 
 
-def _key(subject: str, found: re.Match[str]) -> str:
-    """Return a subject with what is left of a number and the word behind it without the digits; "C" for a name."""
-    return f"{subject}|{_AMOUNT.sub('', found[2]) if found[3] else 'C'}"
+def _content(tagged: str) -> dict[str, str]:
+    """Return the words that say something, each with its letter, without their endings."""
+    said = (word for word in tagged.split() if word[0] not in _LITTLE)
+    words = ((_ENDING.sub("", word[1:]), word[0]) for word in said)
+    return {word[:5] if word.isalpha() else word: letter for word, letter in words}
+
+
+def _kinds(words: Mapping[str, str], others: Collection[str]) -> str:
+    """Return the letters of words, with = for those that are among the others."""
+    return "".join("=" if word in others else letter for word, letter in words.items())
 
 
 def newest_statements(statements: Iterable[Statement], now: datetime) -> dict[Statement, Statement]:
     """Return, by each statement that is superseded, the newest one of its source that does so up to `now`.
 
     >>> texts = enumerate(["The standup is at 9:30.", "The standup was moved to 10:30."])
-    >>> old, new = (Statement(text, "ann", (datetime(2026, 5, 1), number)) for number, text in texts)
+    >>> old, new = (Statement(text, ("ann", "ann"), (datetime(2026, 5, 1), number)) for number, text in texts)
     >>> newest_statements([old, new], datetime(2026, 5, 2)) == {old: new}
     True
     """
-    known = [statement for statement in statements if statement.tagged and statement.when[0] <= now]
-    newest: dict[tuple[object, str], tuple[Statement, str]] = {}
-    for statement in sorted(known, key=attrgetter("when")):
-        newest |= {(statement.by, key): (statement, value) for key, value in statement.new.items()}
+    known = sorted((one for one in statements if one.when[0] <= now), key=attrgetter("when"))
+    newest: dict[tuple[object, str], Statement] = {}
+    for one in known:
+        newest |= {(by, key): one for by in one.by[: 1 + one.is_change] for key in one.new}
+    changes = [one for one in known if one.is_setting][-MOST_CHANGES:]
     found: dict[Statement, Statement] = {}
-    for statement in known:
-        for key, value in statement.old.items():
-            newer, said = newest.get((statement.by, key), (statement, value))
-            if said != value and newer.when > found.get(statement, statement).when:
-                found[statement] = newer
+    for old in known:
+        values = [(newest.get((by, key), old), key, value) for by in old.by for key, value in old.old.items()]
+        later = [new for new, key, value in values if new.when > old.when and new.new[key] != value]
+        later += [new for new in changes if new.takes_back(old)]
+        if later:
+            found[old] = max(later, key=attrgetter("when"))
     return found
