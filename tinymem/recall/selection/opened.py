@@ -137,4 +137,7 @@ class OpenedSteps:
     def statements(self, places: Iterable[PassagePlace]) -> dict[Statement, PassagePlace]:
         """Return the statements at these places; others are of longer texts, or state nothing in words."""
         opened = self.passages([place for place in places if place[3] <= LONGEST])
-        return {statement: place for place, passage in opened.items() for statement in passage.statements}
+        found: dict[Statement, PassagePlace] = {}
+        for place, passage in opened.items():
+            found |= dict.fromkeys(passage.statements, place)
+        return found

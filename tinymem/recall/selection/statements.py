@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import product
 from operator import attrgetter
 
 __all__ = ["LONGEST", "Statement", "newest_statements"]
@@ -180,15 +181,16 @@ class Statement:
     @cached_property
     def over(self) -> list[list[str]]:
         """The words of each clause that says that something is over, and "I" where its speaker speaks of himself."""
-        clauses = _CLAUSE_END.split(self.text) if _HINTS & self.said else []
-        ended = [clause for clause in clauses if _OVER.search(clause)]
+        ended = [clause for clause in _CLAUSE_END.split(self.text) if _OVER.search(clause)]
         things = [[*_content(_LAST.sub(r"\1", _tag(clause))), *["I"] * bool(_OWN.search(clause))] for clause in ended]
         return [thing for thing in things if len(thing) > 1]
 
     @cached_property
     def is_change(self) -> bool:
         """True if it says itself that something is not as it was."""
-        now = _NOW.search(self.text) if _HINTS & self.said else None
+        if _HINTS.isdisjoint(self.said):
+            return False
+        now = _NOW.search(self.text)
         return bool(self.over or _CHANGES & self.said or (now and not now["still"]))
 
     @cached_property
@@ -201,11 +203,15 @@ class Statement:
         """The first of its words that say something, where it may have a value, but of what its speaker does."""
         return next(iter(self.words), "") if _VALUE.search(self.text) and "G" not in self.tagged else ""
 
+    def has_all(self, words: Iterable[str]) -> bool:
+        """Return whether it has words that begin so."""
+        return all(f" {word}" in self.spoken for word in words)
+
     def takes_back(self, older: Statement) -> bool:
         """Return whether it says that what the older one speaks of is over, or has all its words but a value."""
         if self.when <= older.when or self.by[self.is_change] != older.by[self.is_change]:
             return False
-        if self.over and any(all(f" {word}" in older.spoken for word in thing) for thing in self.over):
+        if self.is_change and any(map(older.has_all, self.over)):
             return True
         if not self.is_setting or older.subject not in self.words:
             return False
@@ -275,16 +281,19 @@ def newest_statements(statements: Iterable[Statement], now: datetime) -> dict[St
     >>> newest_statements([old, new], datetime(2026, 5, 2)) == {old: new}
     True
     """
-    known = sorted((one for one in statements if one.when[0] <= now), key=attrgetter("when"))
+    known = sorted((statement for statement in statements if statement.when[0] <= now), key=attrgetter("when"))
     newest: dict[tuple[object, str], Statement] = {}
-    for one in known:
-        newest |= {(by, key): one for by in one.by[: 1 + one.is_change] for key in one.new}
-    changes = [one for one in known if one.is_setting][-MOST_CHANGES:]
+    for new in known:
+        for place in product(new.by[: 1 + new.is_change], new.new if new.is_alone else ()):
+            newest[place] = new
+    changes = [new for new in known if new.is_setting][-MOST_CHANGES:]
     found: dict[Statement, Statement] = {}
     for old in known:
-        values = [(newest.get((by, key), old), key, value) for by in old.by for key, value in old.old.items()]
-        later = [new for new, key, value in values if new.when > old.when and new.new[key] != value]
-        later += [new for new in changes if new.takes_back(old)]
+        later = [new for new in changes if new.takes_back(old)]
+        for by, key in product(old.by, old.old if old.is_alone else ()):
+            new = newest.get((by, key), old)
+            if new.when > old.when and new.new[key] != old.old[key]:
+                later.append(new)
         if later:
             found[old] = max(later, key=attrgetter("when"))
     return found
