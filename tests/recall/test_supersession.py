@@ -35,6 +35,7 @@ BOTH_HOLD = [
     ("It is nice in the mountains.", "It is nice in the city."),
     ("Tom was born in Graz.", "Tom was a baker in Graz."),
     ("The ladder is red.", "The ladder is long."),
+    ("My sister loves trail running.", "I used to love trail running, but my knee is gone."),
 ]
 
 

@@ -120,7 +120,7 @@ _OVER = re.compile(  # what was so until now, or is so no longer
     re.IGNORECASE | re.VERBOSE,
 )
 _CLAUSE_END = re.compile(r"[.,;:!?…\n]+(?:\s|$)|\s[–—-]\s|\b(?:but|so|aber|mais|pero|ma)\b", re.IGNORECASE)
-_OWN = re.compile(r"\b(?:I|we|our|my|ich|wir|je|j|yo|io|noi)\b", re.IGNORECASE)
+_OWN = re.compile(r"\b(?:I|we|our|ich|wir|je|j|yo|io|noi)\b", re.IGNORECASE)
 _LAST = re.compile(r"(?<= )([wseCN]\S* [wseCN]\S* )[wse]\S* $")  # "films" of "Robert Eggers films"
 _CHANGES = {word for word, letter in _LETTERS.items() if letter in "IM"}
 _HINTS = {word for word, letter in _LETTERS.items() if letter in "DIMU"}  # without one, nothing is over or changed
