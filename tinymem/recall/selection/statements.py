@@ -81,7 +81,7 @@ M raised lowered increased reduced postponed extended left quit moved switched c
 M swapped traded cancelled verkauft ersetzt getauscht gewechselt gezogen vendu remplacé
 M changé déménagé quitté vendí vendido cambié cambió cambiado mudé venduto cambiato
 U used any anymore more gave stopped
-Y now jetzt ahora maintenant ora adesso agora теперь correction update korrektur corrección correzione
+Y now jetzt ahora maintenant ora adesso agora теперь correction korrektur corrección correzione
 H up finished completed me want about love loved like liked enjoy enjoyed enjoying into fan really be been being
 H may can will have had do did just actually
 X new neue neuer neues nouveau nouvelle nuevo nueva nuovo nuova novo nova
