@@ -74,6 +74,12 @@ def test_a_prompt_is_never_over_its_budget(name: str, outputs: list[str], budget
     policy.close()
 
 
+def test_the_prompts_of_a_run_without_a_session_go_on() -> None:
+    messages = run_of([f"lot {number} holds {7 * number} crates of pears " * 9 for number in range(60)])
+    found = figures_of(messages, policies=["context"], budgets=[1_500])["context"]
+    assert 2 * found.cached > found.tokens
+
+
 def test_a_needle_is_visible_where_the_prompt_holds_it() -> None:
     filler = [f"line {at} of a long output without anything in it. " * 60 for at in range(8)]
     messages = run_of(["The key is vault_key_77 here.", *filler], {7: "vault_key_77", 8: "x"})

@@ -91,7 +91,8 @@ class OfMemory:
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take what was said."""
-        self._now, self._session = steps[-1].timestamp, steps[-1].session
+        # only the prompts of a session go on
+        self._now, self._session = steps[-1].timestamp, steps[-1].session or "run"
         if self._fits:
             self._history += messages_of(steps)
         else:
@@ -99,11 +100,11 @@ class OfMemory:
 
     def prompt(self) -> list[Piece]:
         """Make the next prompt."""
-        options: Any = {"now": self._now, "style": "tools"}
+        options: Any = {"session": self._session, "now": self._now, "style": "tools"}
         if self._fits:
-            context = self._memory.fit(self._history, session="run", sessions=self._sessions, **options)
+            context = self._memory.fit(self._history, sessions=self._sessions, **options)
         else:
-            context = self._memory.context(session=self._session, **options)
+            context = self._memory.context(**options)
         return pieces_of(context.messages, self._counter)
 
     def close(self) -> None:
