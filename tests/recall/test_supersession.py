@@ -35,6 +35,7 @@ BOTH_HOLD = [
     ("It is nice in the mountains.", "It is nice in the city."),
     ("Tom was born in Graz.", "Tom was a baker in Graz."),
     ("The ladder is red.", "The ladder is long."),
+    ("The pillows in the hotel are great.", "The showers in the hotel are not great."),
     ("I really dislike folk music.", "I used to like Grizzly Bear, but now I don't enjoy their music anymore."),
     ("My sister loves trail running.", "I used to love trail running, but my knee is gone."),
 ]

@@ -130,7 +130,7 @@ _OTHER = re.compile(r"=+e?=*(?:C{1,3}|N{1,3}={0,2})?")  # one value, where all t
 _ENDING = re.compile(r"(?:['’]?s|(?<=\w{4})ing)$")
 _LITTLE = {*",-GBSOTPVALRFDIMUXYH"}
 # A value that holds no longer, at last of the same person
-_LEFT = _form("(?:D|I[VRALF]?)T*(C+|.)|RT*(C+)P|(?=MT*C|C+M)M?T*(C+)")
+_LEFT = _form("(?:D(?=T*C)|I[VRALF]?)T*(C+|.)|RT*(C+)P|(?=MT*C|C+M)M?T*(C+)")
 
 
 @dataclass(eq=False)
