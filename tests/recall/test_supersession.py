@@ -53,8 +53,9 @@ def test_what_a_later_statement_of_the_same_source_changes_is_superseded(older: 
     assert first not in newest([first, *said(newer, 2, days=-1)])
 
 
-# Pairs of texts, a line each: rules were written against the parts "rules" and "explicit". Those that were held out
-# were looked at, and led to three rules each; "afterwards" and "in passing" were written by somebody without rules.
+# Pairs of texts, a line each: rules were written against the parts "rules" and "explicit", and mended after a look at
+# those that were held out; "afterwards" and "in passing" were never used. From "explicit" on nobody who wrote them saw
+# the code.
 PAIRS = [line.split("\t") for line in (Path(__file__).parent / "restated.tsv").read_text("utf-8").splitlines()]
 
 

@@ -43,12 +43,11 @@ _NOW = re.compile(
 _PLAIN = re.compile(r"\w+")
 _WE = re.compile(r"^[GO].*")
 _FIRST = re.compile("^C")  # a capital that says nothing
-_AMOUNT = re.compile(r"[\d.,]+")
 _LETTER = re.compile(
     r"""
     (?P<N>\d) | (?P<_>.*[=:]$)         # a number, a key
     | (?P<E>.*['’]s$)                  # an owner
-    | (?P<D>.*n['’]t$)
+    | (?P<D>.*n['’]t$)                 # a denial
     | (?P<C>.*[\dA-ZÀ-ÖØ-ÞΑ-ΩА-ЯЁ])    # what has a capital or a digit, as names have
     | (?P<K>[\u1100-\U0010ffff])       # of Chinese, Japanese, Korean
     | (?P<s>.{,3}$)                    # a short word, which may stand between numbers: "8 h 10", "12 to 15"
